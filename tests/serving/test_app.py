@@ -17,7 +17,7 @@ from PIL import Image, ImageFile
 from hgkt.data import load_dataset
 from hgkt.estimators import METHODS, HGKTClassifier
 from hgkt.exceptions import DataError, HGKTError, ModelFolderError
-from hgkt.serving import ServiceSettings, create_app, create_app_from_environment
+from hgkt.serving import ServiceSettings, create_app
 from hgkt.serving.app import docs_page
 from hgkt.serving.database import RegistryError
 from hgkt.serving.metrics import Metrics
@@ -225,12 +225,12 @@ def test_unexpected_errors_tell_nothing(folder, monkeypatch):
     assert "division" not in response.text
 
 
-def test_create_app_from_environment_serves_the_same(folder, monkeypatch):
+def test_settings_of_the_environment_are_served(folder, monkeypatch):
     settings = ServiceSettings(folder, api_keys=(KEY,), samples="digits")
     monkeypatch.setenv("HGKT_SERVE_MODEL", str(settings.model))
     monkeypatch.setenv("HGKT_SERVE_API_KEYS", json.dumps([KEY]))
     monkeypatch.setenv("HGKT_SERVE_SAMPLES", "digits")
-    with TestClient(create_app_from_environment()) as client:
+    with TestClient(create_app(ServiceSettings())) as client:
         card = client.get("/v1/model").json()
     assert card["needs_key"] is True
     assert card["n_samples"] == 60

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 from fastapi.testclient import TestClient
+from joblib import cpu_count
 
 from hgkt.serving import ServiceSettings, create_app, work_queue
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.routes import classes, predict
-from hgkt.serving.work_queue import n_processors
 
 PATIENCE = 60.0
 
@@ -81,11 +81,11 @@ def test_one_row_and_a_change_pass_costly_requests(
     monkeypatch.setattr(place, name, gate)
     rows = digits.rows("train")[0]
     n_rows = 60 if "explain" in str(send) else 240
-    n_costly = n_processors() + 3
+    n_costly = cpu_count() + 3
     with ThreadPoolExecutor(n_costly + 2) as threads:
         try:
             costly = [threads.submit(send, client, rows[:n_rows]) for _ in range(n_costly)]
-            for _ in range(n_processors()):
+            for _ in range(cpu_count()):
                 assert gate.come.acquire(timeout=PATIENCE)
             one = threads.submit(octets, client, rows[:1])
             new = {"classes": [{"name": "smudge", "vector": [0.25] * 20}]}

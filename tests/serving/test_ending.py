@@ -179,6 +179,26 @@ def test_a_signal_during_the_start_ends_the_process(digits_folder, n_workers, pl
     assert shared_folders(place) == set()
 
 
+@pytest.mark.parametrize("mistake", [False, True])
+def test_a_service_whose_first_worker_cannot_start_ends_with_one_sentence(digits_folder, mistake):
+    folder = digits_folder / "nothing" if mistake else digits_folder
+    command = [*HGKT, "serve", "--model", folder, "--port", 0, "--workers", 2]
+    process = subprocess.Popen(
+        list(map(str, command)), stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
+    )
+    workers = []
+    while not mistake and not workers:
+        listed = ["ps", "-o", "pid=", "--ppid", str(process.pid)]
+        workers = subprocess.run(listed, capture_output=True, text=True).stdout.split()
+    for worker in workers:
+        os.kill(int(worker), signal.SIGKILL)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    (line,) = errors.splitlines()
+    assert line.startswith("error: ")
+    assert ("ended with code -9 while it started" in line) is not mistake
+
+
 def test_workers_die_with_their_parent_and_its_folder_is_swept(digits_folder, serve, place):
     with serve("--model", digits_folder, "--workers", 2, TMPDIR=str(place)) as service:
         workers = workers_of(service)

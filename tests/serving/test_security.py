@@ -28,8 +28,8 @@ def replaced(**changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"port": 70_000}, "port must be an integer"),
-        ({"workers": 0}, "workers must be an integer"),
+        ({"port": 70_000}, "port: Input should be less than or equal to 65535"),
+        ({"workers": 0}, "workers: Input should be greater than or equal to 1"),
         ({"max_rows": 0}, "max_rows"),
         ({"max_body_bytes": 1.5}, "max_body_bytes"),
         ({"poll_seconds": 0.0}, "poll_seconds"),
@@ -91,7 +91,10 @@ def test_api_keys_are_read_from_a_file(tmp_path, caplog):
     with pytest.raises(DataError, match="line 1") as caught:
         read_api_keys(path)
     assert "tooshort" not in str(caught.value)
-    with pytest.raises(DataError, match="cannot be read"):
+    path.write_bytes(b"a key that is \xff no text\n")
+    with pytest.raises(DataError, match="cannot be read as API keys"):
+        read_api_keys(path)
+    with pytest.raises(DataError, match="missing does not exist"):
         read_api_keys(tmp_path / "missing")
 
 
@@ -104,7 +107,7 @@ def test_the_registrys_address_is_read_from_a_file(tmp_path):
         with pytest.raises(DataError, match="and nothing else") as caught:
             read_database_url(path)
         assert "hunter" not in str(caught.value)
-    with pytest.raises(DataError, match=r"address of the class registry in .* cannot be read: No"):
+    with pytest.raises(DataError, match="missing does not exist"):
         read_database_url(tmp_path / "missing")
 
 
@@ -168,6 +171,7 @@ def hosted(**changes):
         return "touched"
 
     app.add_middleware(Door, hosts=replaced(**changes).answered_hosts())
+    app.add_middleware(RequestEnvelope)
     return TestClient(app)
 
 

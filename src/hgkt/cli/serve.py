@@ -144,7 +144,7 @@ def serve_command(
 def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[socket]) -> None:
     """Serve in this process, or in several."""
     logging.config.dictConfig(log_config)
-    from hgkt.serving.app import check_folder, create_app
+    from hgkt.serving.app import create_app
     from hgkt.serving.server import ServiceServer, Supervisor
 
     announce = partial(_announce, settings)
@@ -152,10 +152,9 @@ def _run(settings: ServiceSettings, log_config: dict[str, Any], sockets: list[so
         app = create_app(settings)
         edition = app.state.served.current()
         announce(len(edition.names), edition.n_added)
-        ServiceServer(app, settings, log_config, alone=True).run(sockets)
+        ServiceServer(app, settings, alone=True).run(sockets)
         return
-    settings = settings.model_copy(update={"model_digest": check_folder(settings)})
-    if not Supervisor(settings, sockets, log_config, announce).run():
+    if not Supervisor(settings, sockets, log_config).run(announce):
         raise typer.Exit(1)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from hgkt._lazy import attach
 
 if TYPE_CHECKING:
-    from hgkt.serving.app import create_app, create_app_from_environment
+    from hgkt.serving.app import create_app
     from hgkt.serving.edition import Edition
     from hgkt.serving.live_model import ServedModel
     from hgkt.serving.registry import ClassRegistry
@@ -20,7 +20,6 @@ _HOMES = {
     "ServedModel": "hgkt.serving.live_model",
     "ServiceSettings": "hgkt.serving.settings",
     "create_app": "hgkt.serving.app",
-    "create_app_from_environment": "hgkt.serving.app",
     "read_api_keys": "hgkt.serving.settings",
 }
 
@@ -30,7 +29,6 @@ __all__ = [
     "ServedModel",
     "ServiceSettings",
     "create_app",
-    "create_app_from_environment",
     "read_api_keys",
 ]
 

@@ -7,12 +7,12 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, Literal
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
 from jinja2 import Environment
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -21,6 +21,7 @@ from starlette.staticfiles import StaticFiles
 
 from hgkt._files import file_sha256
 from hgkt.estimators import load_model
+from hgkt.exceptions import ModelFolderError
 from hgkt.serving.live_model import ServedModel
 from hgkt.serving.middleware import BodyLimits, Door, RequestEnvelope
 from hgkt.serving.problems import DOCUMENTED, Problem, install_problems
@@ -35,7 +36,6 @@ from hgkt.serving.routes import (
     unknown,
 )
 from hgkt.serving.samples import load_samples
-from hgkt.serving.server import OtherModelError
 from hgkt.serving.settings import ServiceSettings
 from hgkt.serving.transfer import ModelFacts
 
@@ -73,9 +73,8 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     """
     check_folder(settings)
     loaded = load_model(settings.model)
-    samples = []
-    if settings.samples is not None:
-        samples = load_samples(loaded, settings.samples, settings.root)
+    data = settings.samples
+    samples = [] if data is None else load_samples(loaded, data, settings.root)
     served = ServedModel.open(loaded, settings)
     try:
         served.registry.remember(ModelFacts.of(loaded, settings.name()).to_json())
@@ -94,14 +93,14 @@ def create_app(settings: ServiceSettings) -> FastAPI:
         install_problems(app)
         # Routes are tried in order, which predictions shall not wait for.
         app.include_router(predict.build_router(service))
-        app.include_router(_service_routes(app, service))
+        _add_service_routes(app, service)
         for room in (growth, classes, history):
             app.include_router(room.build_router(service))
         if service.unknown is not None:
             app.include_router(unknown.build_router(service, service.unknown))
         app.include_router(inference.build_router(service, lambda: _ready(app, served)))
         app.include_router(model.build_router(service, samples))
-        app.include_router(_page_routes(app))
+        _add_page_routes(app)
         keys = settings.api_keys if settings.require_key == "all" else ()
         app.add_middleware(BodyLimits, settings=settings)
         app.add_middleware(Door, hosts=settings.answered_hosts(), keys=keys)
@@ -112,11 +111,6 @@ def create_app(settings: ServiceSettings) -> FastAPI:
     return app
 
 
-def create_app_from_environment() -> FastAPI:
-    """Make the service that environment variables describe; see `ServiceSettings`."""
-    return create_app(ServiceSettings())
-
-
 def check_folder(settings: ServiceSettings) -> str:
     """Return the digest of a model folder's record, which holds those of all its files.
 
@@ -125,7 +119,7 @@ def check_folder(settings: ServiceSettings) -> str:
     config = settings.model / "config.json"
     found = file_sha256(config) if config.is_file() else ""
     if settings.model_digest not in (None, found):
-        raise OtherModelError(
+        raise ModelFolderError(
             f"the model folder {settings.model} is not the one that the service was started with; "
             "start the service again to serve it"
         )
@@ -168,35 +162,30 @@ def _ready(app: FastAPI, served: ServedModel) -> Readiness:
     return Readiness(status="ready", revision=served.current().revision)
 
 
-def _service_routes(app: FastAPI, service: Service) -> APIRouter:
-    router = APIRouter(tags=["service"])
+def _add_service_routes(app: FastAPI, service: Service) -> None:
+    get = partial(app.get, tags=["service"])
 
-    @router.get("/health")
+    @get("/health")
     async def health() -> Health:
         """Say that the process answers."""
         return Health(status="ok")
 
-    @router.get("/ready")
+    @get("/ready")
     async def ready() -> Readiness:
         """Say whether the service can predict and its registry answers."""
         return _ready(app, service.served)
 
-    @router.get("/metrics", response_class=PlainTextResponse)
+    @get("/metrics", response_class=PlainTextResponse)
     async def read_metrics() -> Response:
         """Counts and times, as Prometheus reads them."""
         edition = service.served.current()
         text = service.metrics.exposition(len(edition.names), edition.revision)
         return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
-    return router
-
 
 # ---------------------------------------------------------------------- the page
 class PageFiles(StaticFiles):
-    """The files of the page and plotly's script; a browser asks whether it has the newest."""
-
-    def __init__(self) -> None:
-        super().__init__(packages=[("hgkt.serving", "page"), ("plotly", "package_data")])
+    """Files of the page; a browser asks whether it has the newest."""
 
     def file_response(self, *arguments: Any, **options: Any) -> Response:
         """Return a file, or that the browser has it."""
@@ -205,28 +194,22 @@ class PageFiles(StaticFiles):
         return found
 
 
-def _page_routes(app: FastAPI) -> APIRouter:
-    """Return the routes of the page and of the description of `app`."""
-    router = APIRouter(include_in_schema=False)
-    pages = PageFiles()
+def _add_page_routes(app: FastAPI) -> None:
+    get = partial(app.get, include_in_schema=False)
+    pages = PageFiles(packages=[("hgkt.serving", "page"), ("plotly", "package_data")])
 
-    @router.get("/")
+    @get("/")
     async def page(request: Request) -> Response:
         return await pages.get_response("index.html", request.scope)
 
-    @router.get("/page/{name}")
+    @get("/page/{name}")
     async def page_file(name: str, request: Request) -> Response:
         return await pages.get_response(name, request.scope)
 
+    @get("/docs", response_class=HTMLResponse)
     @cache
-    def docs_text() -> str:
+    def docs() -> str:  # in a thread: writing the page takes a while
         return docs_page(app.openapi())
-
-    @router.get("/docs")
-    def docs() -> Response:  # in a thread: writing the page takes a while
-        return HTMLResponse(docs_text())
-
-    return router
 
 
 def docs_page(document: dict[str, Any]) -> str:

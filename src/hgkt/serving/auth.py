@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import hmac
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ from fastapi.security import APIKeyHeader, HTTPBearer
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from hgkt._files import sha256
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
@@ -32,35 +32,31 @@ class KeyRing:
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
-        self.ids = {_digest(key): key_id(key) for key in keys}
+        self.ids = {sha256(key): key_id(key) for key in keys}
 
     def identify(self, scope: Scope) -> str | None:
         """Return the id of the key of a request, computed once: None without one.
 
-        It takes the same time whichever key it is, and whether it is one.
+        How long it takes tells nothing of a key that is near, since digests of near keys differ.
         """
         if _SCOPE not in scope:
             given = _sent_key(scope) if self.ids else None
-            found = None if given is None else UNKNOWN_KEY
-            if given is not None:
-                own = _digest(given)
-                for digest, name in self.ids.items():  # no early end: time would tell which is near
-                    found = name if hmac.compare_digest(own, digest) else found
+            found = None if given is None else self.ids.get(sha256(given), UNKNOWN_KEY)
             scope[_SCOPE] = found
         known: str | None = scope[_SCOPE]
         return known
 
-    def problem(self, scope: Scope) -> Problem | None:
-        """Return what a request is refused with that needs a key; None where it has one."""
+    def require(self, scope: Scope) -> str:
+        """Return the id of the key of a request; raise a Problem where it has none."""
         found = self.identify(scope)
-        if found is not None and found != UNKNOWN_KEY:
-            return None
-        missing = "needs an API key" if found is None else "was sent with an unknown API key"
-        return Problem(
-            401,
-            f"this request {missing}; send one in the header X-API-Key",
-            headers={"WWW-Authenticate": "Bearer"},
-        )
+        if found is None or found == UNKNOWN_KEY:
+            missing = "needs an API key" if found is None else "was sent with an unknown API key"
+            raise Problem(
+                401,
+                f"this request {missing}; send one in the header X-API-Key",
+                headers={"WWW-Authenticate": "Bearer"},
+            )
+        return found
 
 
 def require_key(settings: ServiceSettings) -> Callable[..., Any]:
@@ -79,11 +75,8 @@ def require_key(settings: ServiceSettings) -> Callable[..., Any]:
         request: Request,
         _header: Annotated[Any, Security(_HEADER)] = None,
         _bearer: Annotated[Any, Security(_BEARER)] = None,
-    ) -> str | None:
-        problem = keys.problem(request.scope)
-        if problem is not None:
-            raise problem
-        return keys.identify(request.scope)
+    ) -> str:
+        return keys.require(request.scope)
 
     return check
 
@@ -100,11 +93,6 @@ def key_id(key: str) -> str:
     # scrypt, not a plain digest: a guess at a weak key shall cost something to compare.
     salt = b"hgkt key id"
     return hashlib.scrypt(key.encode(), salt=salt, n=2**12, r=8, p=1, dklen=4).hex()
-
-
-def _digest(key: str) -> bytes:
-    # Digests are of one length, so that comparing them does not tell the length of a key either.
-    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).digest()
 
 
 def _sent_key(scope: Scope) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,12 +18,7 @@ from hgkt.estimators import GZSLClassifier
 from hgkt.estimators.scoring import prepare_rows
 from hgkt.exceptions import DataError
 from hgkt.language import description_of
-from hgkt.serving.events import (
-    ClassEntry,
-    ClassTable,
-    FolderClasses,
-    UnknownClassError,
-)
+from hgkt.serving.events import ClassEntry, ClassTable, FolderClasses, UnknownClassError
 from hgkt.statistics import ExampleSums
 
 ClassKind = Literal["described", "grown", "learned"]
@@ -144,11 +139,7 @@ class Edition:
 
         The registry's classes take the place of those of the same name in the folder.
         """
-        draft = _Draft(base)
-        draft.remove({*table.removed, *table.classes})
-        draft.add(table.classes)
-        draft.grow(table.growth)
-        return cls(draft.finished(), table, folder_classes(base))
+        return cls(base, folder=folder_classes(base)).follow(base, table, table.growth)
 
     def follow(
         self, base: GZSLClassifier, table: ClassTable, grown: Mapping[str, ExampleSums] | None
@@ -167,73 +158,75 @@ class Edition:
         old = {entry.place: entry for entry in self.table.classes.values()}
         new = {entry.place: entry for entry in table.classes.values()}
         gone = {entry.name for place, entry in old.items() if place not in new}
+        gone |= table.removed - self.table.removed
         fresh = {entry.name: entry for place, entry in new.items() if place not in old}
-        before = self.table.growth
         if (
             grown is None
             or not self.table.removed <= table.removed
             # Taking sums away again would leave rounding behind.
-            or (gone | (table.removed - self.table.removed)) & before.keys()
+            or gone & self.table.growth.keys()
             or any(table.growth.get(name) is not grown.get(name) for name in fresh)
         ):
             return type(self).load(base, table)
-        draft = _Draft(self.model)
-        draft.remove(gone | (table.removed - self.table.removed) | fresh.keys())
-        draft.edit([(old[place], entry) for place, entry in new.items() if place in old])
-        draft.add(fresh)
-        draft.grow(grown)
-        return type(self)(draft.finished(), table, self.folder)
+        kept = [(old[place], entry) for place, entry in new.items() if place in old]
+        model = _changed(self.model, gone | fresh.keys(), kept, fresh, grown)
+        return type(self)(model, table, self.folder)
 
 
-class _Draft:
-    """A model in the making: the classes of a view come, change, grow and go."""
+def _changed(
+    model: GZSLClassifier,
+    gone: Set[str],
+    kept: Iterable[tuple[ClassEntry, ClassEntry]],
+    fresh: Mapping[str, ClassEntry],
+    grown: Mapping[str, ExampleSums],
+) -> GZSLClassifier:
+    """Return a model whose classes went, changed, came and grew, ready to be asked.
 
-    def __init__(self, model: GZSLClassifier) -> None:
-        self.model = copy(model)
+    Parameters
+    ----------
+    model : GZSLClassifier
+        The model before; it is not changed.
+    gone : set of str
+        Described classes to take away, as far as the model has them.
+    kept : iterable of pairs of ClassEntry
+        Classes as they were, and as they are now: their attributes and names may differ.
+    fresh : mapping of str to ClassEntry
+        Classes to add, which were checked when they were written.
+    grown : mapping of str to ExampleSums
+        What classes grow by; those that the folder has lost since are left out.
+    """
+    model = copy(model)
+    leaving = [label for label in model.unseen_classes_.tolist() if str(label) in gone]
+    if leaving:
+        model.remove_classes(leaving)
+    pairs = [(old, new) for old, new in kept if old is not new]
+    edited = {
+        old.name: new.attributes
+        for old, new in pairs
+        if old.attributes.tobytes() != new.attributes.tobytes()
+    }
+    if edited:
+        vectors = dict(zip(*_labelled(model, edited), strict=True))
+        model.__dict__.update(model._edited(vectors))
+    names = {label_of(model, old.name): label_of(model, new.name) for old, new in pairs}
+    model.rename_classes(names)
+    if fresh:
+        model._add(*_labelled(model, {name: new.attributes for name, new in fresh.items()}))
+    labels = {str(label): label for label in model.classes_.tolist()} if grown else {}
+    known = {labels[name]: sums for name, sums in grown.items() if name in labels}
+    if known:
+        model.grow(known)
+    prepare_rows(model)  # nobody waits for it but who made the change
+    return model
 
-    def finished(self) -> GZSLClassifier:
-        """Return the model, ready to be asked: nobody waits but who made the change."""
-        prepare_rows(self.model)
-        return self.model
 
-    def remove(self, names: set[str]) -> None:
-        """Take described classes away, as far as the model has them."""
-        labels = [label for label in self.model.unseen_classes_.tolist() if str(label) in names]
-        if labels:
-            self.model.remove_classes(labels)
-
-    def add(self, classes: Mapping[str, ClassEntry]) -> None:
-        """Add classes that were checked when they were written."""
-        if classes:
-            labels = [label_of(self.model, name) for name in classes]
-            self.model._add(labels, self._matrix(labels, list(classes.values())))
-
-    def edit(self, entries: Iterable[tuple[ClassEntry, ClassEntry]]) -> None:
-        """Give classes other attributes and names, in their places."""
-        model = self.model
-        pairs = [(old, new) for old, new in entries if old is not new]
-        for old, new in pairs:
-            if old.attributes.tobytes() != new.attributes.tobytes():
-                label = label_of(model, old.name)
-                model.__dict__.update(model._edited({label: self._matrix([label], [new])[0]}))
-        names = {
-            label_of(model, old.name): label_of(model, new.name)
-            for old, new in pairs
-            if old.name != new.name
-        }
-        if names:
-            model.__dict__.update(model._renamed(names))
-
-    def grow(self, growth: Mapping[str, ExampleSums]) -> None:
-        """Let classes grow; those that the folder has lost since are left out."""
-        labels = {str(label): label for label in self.model.classes_.tolist()} if growth else {}
-        known = {labels[name]: sums for name, sums in growth.items() if name in labels}
-        if known:
-            self.model.grow(known)
-
-    def _matrix(self, labels: list[Any], entries: list[ClassEntry]) -> NDArray[np.float64]:
-        rows = dict(zip(labels, (entry.attributes for entry in entries), strict=True))
-        return attribute_matrix(rows, labels, self.model.class_attributes_.shape[1])
+def _labelled(
+    model: GZSLClassifier, vectors: Mapping[str, Any]
+) -> tuple[list[Any], NDArray[np.float64]]:
+    """Return the labels of names in a model, and their vectors, one row each."""
+    table = {label_of(model, name): vector for name, vector in vectors.items()}
+    labels = list(table)
+    return labels, attribute_matrix(table, labels, model.class_attributes_.shape[1])
 
 
 def made_with(model: GZSLClassifier) -> dict[str, Any]:
@@ -250,15 +243,14 @@ def folder_classes(model: GZSLClassifier) -> FolderClasses:
 
 def refuse_unusable(base: GZSLClassifier, vectors: Mapping[str, Any]) -> None:
     """Refuse classes, attribute vectors by name, that the model cannot take."""
-    table = {label_of(base, name): vector for name, vector in vectors.items()}
-    rows = attribute_matrix(table, list(table), base.class_attributes_.shape[1])
+    labels, rows = _labelled(base, vectors)
     if base.retrains_on_add:
         base._embed_classes(rows)  # refuses what it cannot train on; a trial would take as long
         return
     with np.errstate(all="ignore"):
         trial = copy(base)
         trial.remove_classes(trial.unseen_classes_.tolist())
-        trial._add(list(table), rows)
+        trial._add(labels, rows)
         scores = trial.score_classes(np.ones((1, trial.n_features_in_)))[0]
     embedded = list(trial._table.added_rows.values())
     for row, name in enumerate(vectors):

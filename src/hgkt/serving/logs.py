@@ -127,9 +127,5 @@ def logging_config(
         "formatters": {"lines": lines},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "lines"}},
         "root": {"handlers": ["stderr"], "level": "WARNING"},
-        "loggers": {
-            "hgkt": {"level": level},
-            "uvicorn": {"level": level, "handlers": []},
-            "uvicorn.access": {"level": "WARNING", "handlers": []},
-        },
+        "loggers": {"hgkt": {"level": level}, "uvicorn": {"level": level, "handlers": []}},
     }

@@ -5,13 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 MULTIPROCESS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from http import HTTPStatus
+from fnmatch import translate
 from typing import Any
 from urllib.parse import quote
 
@@ -27,7 +27,6 @@ from hgkt.serving.metrics import Metrics
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
-WORKER_HEADER = "X-Worker"
 CLIENT_GONE = 499  # nginx's number for a client that did not wait; no answer carries it
 MIN_BYTES_PER_SECOND = 64 * 1024
 """How fast a body must come, on the average, beyond the first seconds."""
@@ -60,6 +59,7 @@ logger = logging.getLogger(__name__)
 class RequestEnvelope:
     """ASGI middleware: gives a request its id, counts and times it, logs it, and adds headers.
 
+    It also answers with the problems that are raised in it.
     The log has the path and never the query, which may hold anything.
 
     Parameters
@@ -102,6 +102,8 @@ class RequestEnvelope:
 
         try:
             await self.app(scope, receive, watched)
+        except Problem as problem:
+            await problem.response()(scope, receive, watched)
         except ClientDisconnect:
             status = CLIENT_GONE
         except Exception as error:
@@ -150,14 +152,16 @@ def _own_headers(path: str, own_id: str) -> list[tuple[bytes, bytes]]:
         (b"referrer-policy", b"no-referrer"),
         (b"cross-origin-resource-policy", b"same-origin"),
         (b"content-security-policy", policy.encode()),
-        (WORKER_HEADER.lower().encode(), str(os.getpid()).encode()),
+        (b"x-worker", str(os.getpid()).encode()),
         (b"x-request-id", own_id.encode()),
     ]
 
 
 # ---------------------------------------------------------------------- the door
 class Door:
-    """ASGI middleware that answers only to the service's own names, pages and, if so, keys.
+    """ASGI middleware that lets in only who knows the service's names, pages and, if so, keys.
+
+    Others meet a `Problem`, which `RequestEnvelope` answers with.
 
     A browser sends requests for any page that it shows. One whose name was made to point here
     gives itself away by the header Host, one of another site by ``Sec-Fetch-Site`` or ``Origin``;
@@ -177,49 +181,33 @@ class Door:
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str], keys: Sequence[str] = ()) -> None:
         self.app = app
-        self._any = "*" in hosts
-        self._names = frozenset(name for name in hosts if not name.startswith("*"))
-        self._ends = tuple(name[1:] for name in hosts if name.startswith("*."))
+        self._own_name = re.compile("|".join(map(translate, hosts))).match
         self._ring = KeyRing(keys) if keys else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        problem = self._problem(scope) if scope["type"] == "http" else None
-        if problem is not None:
-            await problem.response()(scope, receive, send)
-            return
+        """Answer one request, or raise a Problem."""
+        if scope["type"] == "http":
+            self._check(scope)
         await self.app(scope, receive, send)
 
-    def _problem(self, scope: Scope) -> Problem | None:
+    def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        given = headers.getlist("host")
-        host = "".join(given[:1]).lower()
+        host = ",".join(headers.getlist("host")).lower()
         found = _HOST.fullmatch(host)
-        if found is None or len(given) > 1:
-            return Problem(400, "one header Host with a name and perhaps a port is expected")
+        if found is None:
+            raise Problem(400, "one header Host with a name and perhaps a port is expected")
         name = found["name"].strip("[]")
-        if not self._any and not (name in self._names or name.endswith(self._ends or ("\0",))):
-            return Problem(
+        if not self._own_name(name):
+            raise Problem(
                 421,
                 f"this service is not called {name[:80]!r}; "
                 "whoever runs it may allow the name with --allowed-host",
             )
         if scope["method"] not in _READING and _foreign(headers, host):
-            return Problem(403, "pages of other sites may not send this request")
-        if self._ring is not None and not is_open(scope["path"]):
-            return self._ring.problem(scope)
-        return None
-
-
-def is_open(path: str) -> bool:
-    """Return whether a path is answered without a key where everything else needs one.
-
-    Examples
-    --------
-    >>> is_open("/ready"), is_open("/page/main.js"), is_open("/metrics")
-    (True, True, False)
-    """
-    return path in _OPEN or path.startswith(_OPEN_FOLDER)
+            raise Problem(403, "pages of other sites may not send this request")
+        is_open = scope["path"] in _OPEN or scope["path"].startswith(_OPEN_FOLDER)
+        if self._ring is not None and not is_open:
+            self._ring.require(scope)
 
 
 def _foreign(headers: Headers, host: str) -> bool:
@@ -270,50 +258,49 @@ class BodyLimits:
             await _too_large(most).response()(scope, receive, send)
             return
         problem: Problem | None = None
-        n_bytes, start, complete, answering = 0, 0.0, False, False
+        n_bytes, start, complete = 0, 0.0, False
 
         async def counted() -> Message:
             """Hand on the next part of the body, counted; raise a Problem where there is one."""
             nonlocal problem, n_bytes, start, complete
             if complete:  # what comes now is that the client goes
                 return await receive()
-            start = start or time.monotonic()
+            now = asyncio.get_running_loop().time()
+            start = start or now
+            latest = self._patience + min(now, start + n_bytes / MIN_BYTES_PER_SECOND)
             try:
-                async with asyncio.timeout(self._patience):
+                async with asyncio.timeout_at(latest):
                     message = await receive()
             except TimeoutError:
-                problem = self._too_slow()
+                problem = Problem(
+                    408,
+                    f"the body came too slowly: more than {self._patience:g} s without a part of "
+                    f"it, or less than {MIN_BYTES_PER_SECOND:,} bytes per second",
+                )
                 raise problem from None
             more = len(message.get("body", b""))
             n_bytes += more
             self._held[change] += more
             complete = not message.get("more_body", False)
-            allowed = self._patience + n_bytes / MIN_BYTES_PER_SECOND
             if n_bytes > most:
                 problem = _too_large(most)
             elif self._held[change] > self._room:
                 problem = Problem.busy("too many bodies are being received")
-            elif not complete and time.monotonic() - start > allowed:
-                problem = self._too_slow()
             if problem is not None:
                 raise problem
             return message
 
         async def watched(message: Message) -> None:
-            nonlocal answering
-            if problem is None or answering:
-                answering = True
+            """Hand on an answer, unless the client is to be told of a Problem instead."""
+            if problem is None:
                 await send(message)
 
         try:
             await self.app(scope, counted, watched)
-        except Problem:
-            if problem is None:
-                raise
         finally:
             self._held[change] -= n_bytes
-        if problem is not None and not answering:
-            if problem.status_code == HTTPStatus.SERVICE_UNAVAILABLE and not complete:
+        if problem is not None:
+            if problem.status_code == 503 and not complete:
                 await self._pass_over(receive, most - n_bytes)
             await problem.response()(scope, receive, send)
 
@@ -326,13 +313,6 @@ class BodyLimits:
                     message = await receive()
                     most -= len(message.get("body", b""))
                     more = message.get("more_body", False)
-
-    def _too_slow(self) -> Problem:
-        return Problem(
-            408,
-            f"the body came too slowly: more than {self._patience:g} s without a part of it, or "
-            f"less than {MIN_BYTES_PER_SECOND:,} bytes per second",
-        )
 
 
 def _too_large(most: int) -> Problem:

@@ -11,7 +11,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
 from starlette.routing import Match
 
 from hgkt.exceptions import DataError, HGKTError
@@ -74,7 +73,7 @@ class Problem(HTTPException):
             detail = detail[: _MAX_DETAIL - 1] + "…"
         document: dict[str, Any] = {
             "type": "about:blank",
-            "title": _title(self.status_code),
+            "title": responses[self.status_code],
             "status": self.status_code,
             "detail": detail,
         }
@@ -94,15 +93,21 @@ def install_problems(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:
         status, detail, headers = error.status_code, str(error.detail), error.headers
+        # The framework says these in two words, and names the methods of the first route alone.
         if status == 405:
             headers = {"Allow": ", ".join(_allowed_methods(request))}
-        if detail == _title(status):
-            detail = _sentence(request, status)
+            detail = f"{request.url.path} does not answer to {request.method}"
+        elif status == 404 and detail == responses[404]:
+            detail = f"there is nothing at {request.url.path}"
         return Problem(status, detail, headers).response()
 
     @app.exception_handler(RequestValidationError)
     async def _validation(_request: Request, error: RequestValidationError) -> Response:
-        return Problem(422, _first_error(error)).response()
+        # The first mistake is named; values are not repeated, they may be anything.
+        first, *others = error.errors()
+        more = f" ({len(others)} more like this)" if others else ""
+        place = " ".join(map(str, first["loc"]))
+        return Problem(422, f"{place}: {first['msg']}{more}").response()
 
     @app.exception_handler(HGKTError)
     async def _own(_request: Request, error: HGKTError) -> Response:
@@ -113,11 +118,6 @@ def install_problems(app: FastAPI) -> None:
         # Strangers are not told where on the machine the registry is.
         detail = error.sentence if isinstance(error, RegistryError) else str(error)
         return Problem(status, detail, headers).response()
-
-    @app.exception_handler(ClientDisconnect)
-    async def _gone(_request: Request, _error: ClientDisconnect) -> Response:
-        # Nobody reads this, and it is no mistake of the service.
-        return Problem(400, "the client went away before its request was complete").response()
 
 
 def status_of(error: HGKTError) -> int:
@@ -139,38 +139,14 @@ def status_of(error: HGKTError) -> int:
     return 422 if isinstance(error, DataError) else 500
 
 
-def _title(status: int) -> str:
-    return responses.get(status, "Error")
-
-
-def _sentence(request: Request, status: int) -> str:
-    """Say in a sentence what the framework says in two words."""
-    path = request.url.path
-    if status == 404:
-        return f"there is nothing at {path}"
-    if status == 405:
-        return f"{path} does not answer to {request.method}"
-    return f"{request.method} {path} was refused: {_title(status)}"
-
-
 def _allowed_methods(request: Request) -> list[str]:
-    """Return all methods that a path answers to; the router names those of its first route.
+    """Return all methods that a path answers to.
 
     Each is tried: routes of routers that were included are not in the list of routes everywhere.
     """
-    scope = {key: request.scope[key] for key in ("type", "path", "root_path", "headers")}
-    return [
-        method
-        for method in ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
-        if any(
-            route.matches({**scope, "method": method})[0] is Match.FULL
-            for route in request.app.routes
-        )
-    ]
 
+    def answers(method: str) -> bool:
+        scope = {**request.scope, "method": method}
+        return any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
 
-def _first_error(error: RequestValidationError) -> str:
-    """Name the first parameter that was wrong; values are not repeated, they may be anything."""
-    first, *others = error.errors()
-    more = f" ({len(others)} more like this)" if others else ""
-    return f"{' '.join(map(str, first['loc']))}: {first['msg']}{more}"
+    return list(filter(answers, ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")))

@@ -10,10 +10,11 @@ Several server processes share one port. Their parent starts, replaces and ends 
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import errno
 import faulthandler
 import logging.config
+import math
 import multiprocessing
 import os
 import signal
@@ -22,8 +23,6 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from http.client import responses
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from types import FrameType
@@ -32,11 +31,11 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from prometheus_client.multiprocess import mark_process_dead
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from hgkt._processes import end_with_parent
-from hgkt.exceptions import DataError, HGKTError, ModelFolderError
-from hgkt.serving.metrics import MULTIPROCESS_FOLDER
+from hgkt.exceptions import DataError, HGKTError
+from hgkt.serving.app import check_folder, create_app
 from hgkt.serving.problems import Problem
 from hgkt.serving.settings import ServiceSettings
 
@@ -46,16 +45,11 @@ _MAX_PIPELINED = 16  # requests sent ahead on one connection; no client in use s
 _GOODBYE = (b"connection", b"close")
 # What a name may stand for, and this machine lacks: often the address ::1.
 _NO_SUCH_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
-_CANNOT_START, _OTHER_MODEL = 3, 4  # exit codes of a worker
 _LOOK_SECONDS = 0.2
 _PAUSE_SECONDS = 2.0  # between two starts of one worker
 _STOPS = (signal.SIGINT, signal.SIGTERM)
 
 logger = logging.getLogger(__name__)
-
-
-class OtherModelError(ModelFolderError):
-    """A model folder is not the one that the service was started with."""
 
 
 # ---------------------------------------------------------------------- connections
@@ -76,16 +70,15 @@ class BoundedProtocol(HttpToolsProtocol):
         """Read what came; refuse a header, a trailer or the frame of a chunk without an end."""
         self._n_unread += len(data)
         super().data_received(data)
-        if self._n_unread > self._max_head and not self.transport.is_closing():
-            self._problem = self._too_large()
+        self._bound_head(self._n_unread)
+        if self._problem is not None and not self.transport.is_closing():
             self.send_400_response("")
 
     def on_headers_complete(self) -> None:
         """Start the request, unless its head is too large or too many were sent ahead."""
         n_bytes = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
-        if n_bytes > self._max_head:
-            self._problem = self._too_large()
-        elif len(self._cycles) > _MAX_PIPELINED:
+        self._bound_head(n_bytes)
+        if len(self._cycles) > _MAX_PIPELINED:
             self._problem = Problem.busy("too many requests were sent ahead")
         if self._problem is not None:
             raise ValueError(self._problem.detail)  # ends the parsing
@@ -120,17 +113,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._abandon()
         problem = self._problem or Problem(400, "this is not a request that HTTP knows")
         answer = problem.response()
-        status = f"HTTP/1.1 {problem.status_code} {responses[problem.status_code]}".encode()
-        headers = [name + b": " + value for name, value in [*answer.raw_headers, _GOODBYE]]
-        self.transport.write(b"\r\n".join([status, *headers, b"", bytes(answer.body)]))
+        headers = [b"%b: %b\r\n" % pair for pair in [*answer.raw_headers, _GOODBYE]]
+        head = STATUS_LINE[problem.status_code] + b"".join(headers)
+        self.transport.write(head + b"\r\n" + bytes(answer.body))
         self.transport.close()
 
-    @property
-    def _max_head(self) -> int:
-        return self.config.h11_max_incomplete_event_size or 32 * 1024
-
-    def _too_large(self) -> Problem:
-        return Problem(431, f"the head of the request is larger than {self._max_head:,} bytes")
+    def _bound_head(self, n_bytes: int) -> None:
+        most = self.config.h11_max_incomplete_event_size or 0
+        if n_bytes > most:
+            self._problem = Problem(431, f"the head of the request is larger than {most:,} bytes")
 
 
 # ---------------------------------------------------------------------- one process
@@ -145,21 +136,15 @@ class ServiceServer(uvicorn.Server):
     app : FastAPI
         The service.
     settings : ServiceSettings
-        Where it listens, its limits, and how long it may take to end.
-    log_config : dict
-        As `logging.config.dictConfig` takes it.
+        Its limits, and how long it may take to end.
     alone : bool
         Whether this is the whole service, and not a worker.
     """
 
-    def __init__(
-        self, app: FastAPI, settings: ServiceSettings, log_config: dict[str, Any], alone: bool
-    ) -> None:
+    def __init__(self, app: FastAPI, settings: ServiceSettings, alone: bool) -> None:
         config = uvicorn.Config(
             app,
-            host=settings.host,
-            port=settings.port,
-            log_config=log_config,
+            log_config=None,  # it is as the command has said
             access_log=False,  # the service writes its own lines
             server_header=False,
             ws="none",
@@ -170,42 +155,31 @@ class ServiceServer(uvicorn.Server):
         )
         super().__init__(config)
         self._app, self._settings, self._alone = app, settings, alone
-        self._stop_at: float | None = None
-        self._announced = False
-
-    def run(self, sockets: list[socket.socket] | None = None) -> None:
-        """Serve until told to stop."""
-        try:
-            super().run(sockets)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
+        self._stop_at = math.inf
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal; that it came is all that is remembered, so that it is not raised again."""
-        if self._stop_at is None:
+        if self._stop_at == math.inf:
             # While it starts nobody can have connected. It ends on its first look then, and not
             # by `should_exit`, with which uvicorn would leave the registry's thread running.
             grace = self._settings.grace_seconds if self.started else 0.0
             self._stop_at = time.monotonic() + grace
             self._app.state.running = False  # /ready says so from now on
+            # Clients shall not keep connections that are about to be closed; uvicorn makes the
+            # headers of all answers anew every second, from those of its configuration.
+            for headers in (self.server_state.default_headers, self.config.encoded_headers):
+                headers.append(_GOODBYE)
             # Whatever hangs, the process ends, and says where it was.
             faulthandler.dump_traceback_later(_longest_end(self._settings), exit=True)
+            if self._alone:  # not here: the signal may have come while a line is written
+                loop = asyncio.get_running_loop()
+                loop.call_soon_threadsafe(_announce_end, self._settings)
         elif self._alone or sig == signal.SIGINT:
             self._stop_at = 0.0
 
     async def on_tick(self, counter: int) -> bool:
         """Look, ten times a second, whether it is time to go."""
-        over = await super().on_tick(counter)
-        if self._stop_at is None:
-            return over
-        if self._alone and not self._announced:
-            self._announced = True
-            _announce_end(self._settings)
-        # Clients shall not keep connections that are about to be closed; uvicorn writes the
-        # headers anew every second.
-        if _GOODBYE not in self.server_state.default_headers:
-            self.server_state.default_headers = [*self.server_state.default_headers, _GOODBYE]
-        return over or time.monotonic() >= self._stop_at
+        return await super().on_tick(counter) or time.monotonic() >= self._stop_at
 
 
 def _longest_end(settings: ServiceSettings) -> float:
@@ -234,26 +208,21 @@ def bind_sockets(host: str, port: int) -> list[socket.socket]:
         The port; 0 takes a free one.
     """
     sockets: list[socket.socket] = []
-    lacking: OSError | None = None
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        for family, _, _, _, address in dict.fromkeys(found):
+        found = dict.fromkeys(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        for number, (family, _, _, _, address) in enumerate(found, start=1):
             # With port 0 the other addresses take the one that the first was given.
             own = sockets[0].getsockname()[1] if sockets else port
             try:
                 place = (address[0], own, *address[2:])
                 sockets.append(socket.create_server(place, family=family, backlog=_BACKLOG))
             except OSError as error:
-                if error.errno not in _NO_SUCH_ADDRESS:
+                others = sockets or number < len(found)
+                if error.errno not in _NO_SUCH_ADDRESS or not others:
                     raise
-                lacking = error
-        if not sockets and lacking is not None:
-            raise lacking
     except OSError as error:
         close_sockets(sockets)
-        # Python adds the address to the words of a number above 0; those of getaddrinfo are below.
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise DataError(f"cannot listen at {host}, port {port}: {reason}") from None
+        raise DataError(f"cannot listen at {host}, port {port}: {error.strerror}") from None
     return sockets
 
 
@@ -265,47 +234,32 @@ def close_sockets(sockets: Sequence[socket.socket]) -> None:
 
 # ---------------------------------------------------------------------- several processes
 def _work(
+    parent: int,
     settings: ServiceSettings,
     sockets: list[socket.socket],
     log_config: dict[str, Any],
-    news: Connection,
+    news: Connection | None,
 ) -> None:
     """Be a worker: load the model, tell the parent of it or why not, and serve."""
     for sign in _STOPS:
         signal.signal(sign, signal.SIG_DFL)
     if os.name == "posix":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         os.setpgid(0, 0)  # what a terminal says is for the parent, which tells the workers
-    end_with_parent(os.getppid())
+    end_with_parent(parent)
     logging.config.dictConfig(log_config)
-    from hgkt.serving.app import create_app
-
     try:
         app = create_app(settings)
     except (HGKTError, OSError) as error:
-        logger.error("worker %d cannot start: %s", os.getpid(), error)
-        with contextlib.suppress(OSError):
+        if news is None:
+            logger.error("worker %d cannot start: %s", os.getpid(), error)
+        else:
             news.send(str(error))
-        sys.exit(_OTHER_MODEL if isinstance(error, OtherModelError) else _CANNOT_START)
-    served = app.state.served
-    edition = served.current()
-    news.send((len(edition.names), edition.n_added, served.registry.database.file))
-    news.close()
-    ServiceServer(app, settings, log_config, alone=False).run(sockets)
-
-
-@dataclass
-class _Worker:
-    """A worker's place: the process that fills it, and when it was started."""
-
-    process: BaseProcess
-    news: Connection
-    started_at: float
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process runs; one that has ended is a zombie until it is cleared."""
-        return self.process.exitcode is None
+        sys.exit(1)
+    if news is not None:
+        served = app.state.served
+        edition = served.current()
+        news.send((len(edition.names), edition.n_added, served.registry.database.file))
+    ServiceServer(app, settings, alone=False).run(sockets)
 
 
 class Supervisor:
@@ -322,123 +276,100 @@ class Supervisor:
         Where they listen.
     log_config : dict
         As `logging.config.dictConfig` takes it.
-    announce : callable
-        Called with the numbers of classes and of added ones once the first worker has the model.
     """
 
     def __init__(
-        self,
-        settings: ServiceSettings,
-        sockets: Sequence[socket.socket],
-        log_config: dict[str, Any],
-        announce: Callable[[int, int], None],
+        self, settings: ServiceSettings, sockets: list[socket.socket], log_config: dict[str, Any]
     ) -> None:
-        self._settings, self._sockets, self._log_config = settings, list(sockets), log_config
-        self._announce = announce
+        # Workers serve the folder as it is now, or none.
+        self._settings = settings.model_copy(update={"model_digest": check_folder(settings)})
+        self._sockets, self._log_config = sockets, log_config
         # On Linux workers are forked from this process, which has imported everything and done
         # nothing, so that one that died is replaced in a fraction of a second.
         self._context: Any = multiprocessing.get_context(
             "fork" if sys.platform == "linux" else "spawn"
         )
-        self._workers: list[_Worker] = []
-        self._announced = False
+        self._workers: dict[BaseProcess, float] = {}  # and when each was started
         self._signals: list[int] = []
 
-    def run(self) -> bool:
-        """Serve until SIGTERM or SIGINT; return whether every worker ended by itself."""
-        before = {
-            sign: signal.signal(sign, lambda own, _frame: self._signals.append(own))
-            for sign in _STOPS
-        }
-        try:
-            # One worker is started, and the others once it has the model: a mistake is told once.
-            self._workers.append(self._start())
-            while not self._signals:
-                codes = [worker.process.exitcode for worker in self._workers]
-                self._hear_first()
-                self._replace_ended(codes)
-                self._wait()
-            return self._stop()
-        finally:
-            for sign, handler in before.items():
-                signal.signal(sign, handler)
+    def run(self, announce: Callable[[int, int], None]) -> bool:
+        """Serve until SIGTERM or SIGINT; return whether every worker ended by itself.
 
-    def _start(self) -> _Worker:
+        Parameters
+        ----------
+        announce : callable
+            Called with the numbers of classes and of added ones once a worker has the model.
+        """
+        for sign in _STOPS:
+            signal.signal(sign, lambda own, _frame: self._signals.append(own))
+        self._start_all(announce)
+        while not self._signals:
+            self._replace_ended()
+            self._wait()
+        return self._stop()
+
+    def _start(self, news: Connection | None = None) -> BaseProcess:
+        arguments = (os.getpid(), self._settings, self._sockets, self._log_config, news)
+        worker: BaseProcess = self._context.Process(target=_work, args=arguments)
+        worker.start()
+        self._workers[worker] = time.monotonic()
+        return worker
+
+    def _start_all(self, announce: Callable[[int, int], None]) -> None:
+        """Start one worker, and the others once it has the model: a mistake is told once."""
         news, theirs = self._context.Pipe(duplex=False)
-        arguments = (self._settings, self._sockets, self._log_config, theirs)
-        process = self._context.Process(target=_work, args=arguments, name="hgkt-worker")
-        # A signal must not come before the worker is ready to die of it.
-        if os.name == "posix":
-            signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
-        process.start()
-        if os.name == "posix":
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
-        theirs.close()  # so that the worker's end is the end of the pipe
-        return _Worker(process, news, time.monotonic())
-
-    def _hear_first(self) -> None:
-        """Take in that the first worker has the model, or why it cannot start."""
-        news = self._workers[0].news
-        if self._announced or not news.poll():
-            return
-        try:
-            told = news.recv()
-        except EOFError:  # somebody killed it
-            return
+        first = self._start(theirs)
+        while not wait([news, first.sentinel], _LOOK_SECONDS):
+            if self._signals:
+                return
+        if not news.poll():
+            first.join()
+            raise HGKTError(f"the first worker ended with code {first.exitcode} while it started")
+        told = news.recv()
         if isinstance(told, str):
             raise DataError(told)
         n_classes, n_added, file = told
-        self._announced = True
         self._settings = self._settings.model_copy(update={"database_id": file})
-        self._announce(n_classes, n_added)
-        self._workers += [self._start() for _ in range(self._settings.workers - 1)]
+        announce(n_classes, n_added)
+        for _ in range(self._settings.workers - 1):
+            self._start()
 
-    def _replace_ended(self, codes: Sequence[int | None]) -> None:
-        """Start a worker in the place of each that has ended; a short-lived one has to wait."""
-        if all(code == _OTHER_MODEL for code in codes):
-            raise OtherModelError(
-                f"no worker can serve {self._settings.model} any more, since the folder is not "
-                "the one that the service was started with"
-            )
-        for place, code in enumerate(codes):
-            worker = self._workers[place]
-            if code is not None and time.monotonic() >= worker.started_at + _PAUSE_SECONDS:
+    def _replace_ended(self) -> None:
+        """Start a worker for each that has ended; a short-lived one has to wait."""
+        if not self._alive():
+            check_folder(self._settings)  # where it is another one now, no worker can start
+        for worker, started_at in list(self._workers.items()):
+            if not worker.is_alive() and time.monotonic() >= started_at + _PAUSE_SECONDS:
                 logger.warning(
-                    "worker %d ended with code %s; another is started", worker.process.pid, code
+                    "worker %d ended with code %s; another is started", worker.pid, worker.exitcode
                 )
-                self._clear(worker)
-                self._workers[place] = self._start()
+                mark_process_dead(worker.pid)  # its gauges count no more
+                del self._workers[worker]
+                self._start()
 
     def _stop(self) -> bool:
-        """Have the workers stop, each signal once more; kill those that do not in time."""
+        """Have the workers stop; kill those that do not in time."""
         _announce_end(self._settings)
         close_sockets(self._sockets)  # the last worker that closes them ends the queue
         limit = _longest_end(self._settings)
-        end, n_told, in_time = time.monotonic() + limit, 0, True
-        while alive := [worker.process for worker in self._workers if worker.alive]:
-            if time.monotonic() > end:
-                in_time = False
-                for process in alive:
+        end, in_time = time.monotonic() + limit, True
+        while alive := self._alive():
+            in_time = time.monotonic() < end
+            for worker in alive:
+                if in_time:  # again and again: one that starts may have lost the first signal
+                    skips_grace = len(self._signals) > 1
+                    os.kill(worker.pid or 0, signal.SIGINT if skips_grace else signal.SIGTERM)
+                else:
                     logger.error(
-                        "worker %d did not end within %g s and is killed", process.pid, limit
+                        "worker %d did not end within %g s and is killed", worker.pid, limit
                     )
-                    process.kill()
-            elif n_told < len(self._signals):
-                for process in alive:  # the second one skips the grace
-                    os.kill(process.pid or 0, signal.SIGINT if n_told else signal.SIGTERM)
-                n_told += 1
+                    worker.kill()
             self._wait()
-        for worker in self._workers:
-            self._clear(worker)
         return in_time
+
+    def _alive(self) -> list[BaseProcess]:
+        return [worker for worker in self._workers if worker.is_alive()]
 
     def _wait(self) -> None:
         """Wait a moment, or until a worker ends."""
-        wait([one.process.sentinel for one in self._workers if one.alive], _LOOK_SECONDS)
-
-    def _clear(self, worker: _Worker) -> None:
-        if MULTIPROCESS_FOLDER in os.environ:
-            mark_process_dead(worker.process.pid)  # its gauges count no more
-        worker.process.join()
-        worker.process.close()
-        worker.news.close()
+        wait([worker.sentinel for worker in self._alive()], _LOOK_SECONDS)

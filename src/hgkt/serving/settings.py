@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import stat
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, Self
 
 from pydantic import Field, PositiveInt, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
-from hgkt._validation import check_number
+from hgkt._files import reading
 from hgkt.exceptions import DataError
 
 PREFIX = "HGKT_SERVE_"
@@ -19,7 +19,6 @@ PREFIX = "HGKT_SERVE_"
 MIN_KEY_LENGTH = 16
 KeyGuards = Literal["nothing", "changes", "all"]
 _MIB = 2**20
-_OWN_NAMES = ("localhost", "127.0.0.1", "::1")
 
 logger = logging.getLogger(__name__)
 
@@ -110,8 +109,8 @@ class ServiceSettings(BaseSettings):
     model: Path
     database: str | None = Field(default=None, repr=False)
     host: str = "127.0.0.1"
-    port: int = 8000
-    workers: int = 1
+    port: int = Field(8000, ge=0, le=65535)
+    workers: int = Field(1, ge=1, le=1024)
     api_keys: tuple[str, ...] = Field(default=(), repr=False)
     allow_open: bool = False
     require_key: Literal["changes", "all"] = "changes"
@@ -164,8 +163,6 @@ class ServiceSettings(BaseSettings):
     @model_validator(mode="after")
     def _check(self) -> Self:
         """Refuse what cannot work or would be unsafe."""
-        check_number("port", self.port, low=0, high=65535, integer=True)
-        check_number("workers", self.workers, low=1, high=1024, integer=True)
         for name in self.allowed_hosts:
             _check_host(name)
         for key in self.api_keys:
@@ -181,10 +178,8 @@ class ServiceSettings(BaseSettings):
 
     def local(self) -> bool:
         """Return whether only this machine can reach the service."""
-        if self.host.lower() == "localhost":
-            return True
         try:
-            return ipaddress.ip_address(self.host).is_loopback
+            return self.host.lower() == "localhost" or ip_address(self.host).is_loopback
         except ValueError:
             return False
 
@@ -204,7 +199,8 @@ class ServiceSettings(BaseSettings):
         """
         if self.allowed_hosts:
             return tuple(name.lower() for name in self.allowed_hosts)
-        return (*_OWN_NAMES, self.host.lower()) if self.local() else ("*",)
+        own = ("localhost", "127.0.0.1", "::1", self.host.lower())
+        return own if self.local() else ("*",)
 
     def database_url(self) -> str:
         """Return the address of the class registry; it may hold a password."""
@@ -218,10 +214,12 @@ def default_database(model: Path) -> str:
 
 def read_database_url(path: str | Path) -> str:
     """Read the address of the class registry from a file of one line, such as a mounted secret."""
-    lines = _read_secret(Path(path), "the address of the class registry").split()
-    if len(lines) != 1:
-        raise DataError(f"{path} must hold the address of the class registry and nothing else")
-    return lines[0]
+    what = "the address of the class registry"
+    with reading(path, what):
+        words = Path(path).read_text(encoding="utf-8").split()
+    if len(words) != 1:
+        raise DataError(f"{path} must hold {what} and nothing else")
+    return words[0]
 
 
 def read_api_keys(path: str | Path) -> tuple[str, ...]:
@@ -231,8 +229,10 @@ def read_api_keys(path: str | Path) -> tuple[str, ...]:
     platform mounts are often so, and nobody else is in the container.
     """
     path = Path(path)
+    with reading(path, "API keys, one a line"):
+        lines = path.read_text(encoding="utf-8").splitlines()
     keys: list[str] = []
-    for number, line in enumerate(_read_secret(path, "the API keys").splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         key = line.strip()
         if key and not key.startswith("#"):
             _check_key(key, f"the API key in line {number} of {path}")
@@ -244,18 +244,10 @@ def read_api_keys(path: str | Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
-def _read_secret(path: Path, what: str) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise DataError(f"{what} in {path} cannot be read: {reason}") from None
-
-
 def _check_host(name: str) -> None:
     """Refuse what no Host header can match."""
     bare = name.removeprefix("*.")
-    if name != "*" and (not bare or not bare.isascii() or set(bare) & set("*/@[] ")):
+    if name != "*" and (not bare or not bare.isascii() or set(bare) & set("*?/@[] ")):
         raise DataError(
             f"the allowed host {name!r} is none; a name such as models.example.org, "
             "*.example.org, an address or * is expected"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +35,7 @@ class WorkQueue:
     what : str
         What is computed, for messages.
     share : float
-        Share of its time that a thread works at most; it rests before the next work.
+        Share of its time that a single thread works at most; it rests before the next work.
     """
 
     def __init__(self, n_at_once: int, max_waiting: int, what: str, share: float = 1.0) -> None:
@@ -44,7 +43,7 @@ class WorkQueue:
         self._most = n_at_once + max_waiting
         self._n_inside = 0
         self._share = share
-        self._rest = threading.local()
+        self._rests_until = 0.0
         self.what = what
 
     def check(self) -> None:
@@ -64,17 +63,16 @@ class WorkQueue:
             self._n_inside -= 1
 
     def _work(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Work, and say how long this thread rests before it works again."""
+        """Work, after the rest that the work before asks for."""
         if self._share == 1.0:
             return work(*arguments)
-        start = time.monotonic()
-        time.sleep(min(max(0.0, getattr(self._rest, "until", start) - start), LONGEST_REST))
+        time.sleep(min(max(0.0, self._rests_until - time.monotonic()), LONGEST_REST))
         start = time.monotonic()
         try:
             return work(*arguments)
         finally:
             end = time.monotonic()
-            self._rest.until = end + (end - start) * (1.0 / self._share - 1.0)
+            self._rests_until = end + (end - start) * (1.0 / self._share - 1.0)
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ class Queues:
     @classmethod
     def of(cls, settings: ServiceSettings) -> Self:
         """Make the queues of a service."""
-        n, waiting = n_processors(), settings.max_waiting
+        n, waiting = cpu_count(), settings.max_waiting
         return cls(
             # More threads than processors would only take the models' arrays from each other.
             quick=WorkQueue(n, waiting, "predictions"),
@@ -116,9 +114,7 @@ class Queues:
             changes=WorkQueue(1, waiting, "changes"),
         )
 
-    def of_cost(
-        self, n_rows: int, n_classes: int, top_k: int = 1, explain: bool = False
-    ) -> WorkQueue:
+    def of_cost(self, n_rows: int, n_classes: int, top_k: int, explain: bool) -> WorkQueue:
         """Return the queue of a prediction: little work does not wait behind much.
 
         Parameters
@@ -136,8 +132,3 @@ class Queues:
             and (not explain or n_rows <= _QUICK_EXPLAINED)
         )
         return self.quick if quick else self.costly
-
-
-def n_processors() -> int:
-    """Return how many processors this process may use."""
-    return int(cpu_count())

@@ -11,6 +11,7 @@ import tracemalloc
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from joblib import cpu_count
 from tests.evidence import attribute_evidence
 
 from hgkt.data import load_dataset
@@ -21,7 +22,6 @@ from hgkt.serving.problems import Problem
 from hgkt.serving.ranking import rank
 from hgkt.serving.routes.bodies import decode_rows_body, json_rows
 from hgkt.serving.routes.predict import PredictBody
-from hgkt.serving.work_queue import n_processors
 
 OCTETS = {"Content-Type": "application/octet-stream"}
 
@@ -383,7 +383,7 @@ def test_predictions_beyond_the_queue_are_told_to_come_back(folder, X, monkeypat
         def ask():
             answers.append(client.post("/v1/predict", content=body, headers=OCTETS))
 
-        threads = [threading.Thread(target=ask) for _ in range(n_processors() + 6)]
+        threads = [threading.Thread(target=ask) for _ in range(cpu_count() + 6)]
         for thread in threads:
             thread.start()
         deadline = time.monotonic() + 60
@@ -396,4 +396,4 @@ def test_predictions_beyond_the_queue_are_told_to_come_back(folder, X, monkeypat
         for thread in threads:
             thread.join()
     assert refused[0].headers["Retry-After"] == "1"
-    assert sorted(a.status_code for a in answers) == [200] * (n_processors() + 1) + [503] * 5
+    assert sorted(a.status_code for a in answers) == [200] * (cpu_count() + 1) + [503] * 5
