@@ -318,13 +318,17 @@ class Supervisor:
     def _start_all(self, announce: Callable[[int, int], None]) -> None:
         """Start one worker, and the others once it has the model: a mistake is told once."""
         news, theirs = self._context.Pipe(duplex=False)
-        first = self._start(theirs)
-        while not wait([news, first.sentinel], _LOOK_SECONDS):
+        self._start(theirs)
+        code = None
+        while not news.poll():
             if self._signals:
                 return
-        if not news.poll():
-            first.join()
-            raise HGKTError(f"the first worker ended with code {first.exitcode} while it started")
+            if code is not None and code > 0:  # a killed one, with a code below 0, is replaced
+                raise HGKTError(f"the first worker ended with code {code} while it started")
+            self._replace_ended(theirs)
+            self._wait()
+            (first,) = self._workers
+            code = first.exitcode
         told = news.recv()
         if isinstance(told, str):
             raise DataError(told)
@@ -334,7 +338,7 @@ class Supervisor:
         for _ in range(self._settings.workers - 1):
             self._start()
 
-    def _replace_ended(self) -> None:
+    def _replace_ended(self, news: Connection | None = None) -> None:
         """Start a worker for each that has ended; a short-lived one has to wait."""
         if not self._alive():
             check_folder(self._settings)  # where it is another one now, no worker can start
@@ -345,7 +349,7 @@ class Supervisor:
                 )
                 mark_process_dead(worker.pid)  # its gauges count no more
                 del self._workers[worker]
-                self._start()
+                self._start(news)
 
     def _stop(self) -> bool:
         """Have the workers stop; kill those that do not in time."""
