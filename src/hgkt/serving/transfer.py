@@ -380,6 +380,7 @@ def plan_transfer(
     """
     model, moving = edition.model, dict[str, ClassEntry]()
     unfit, present = [], []
+    given, descriptions = [], []
     for entry in source.classes:
         try:
             name = edition.canonical(entry.name)
@@ -388,7 +389,15 @@ def plan_transfer(
                 present.append(Left(name, "the new model has learned it"))
                 continue
             entry = replace(entry, name=name, place=0)
-            (row,) = describe([redescribe(entry, source.facts, facts)])
+            descriptions.append(redescribe(entry, source.facts, facts))
+            given.append(entry)
+        except DataError as error:
+            unfit.append(Left(entry.name, first_line(error)))
+    for entry, row in zip(given, _described(describe, descriptions), strict=True):
+        name = entry.name
+        try:
+            if isinstance(row, DataError):
+                raise row
             if name in edition.columns:
                 known = model.class_attributes_[edition.columns[name]]
                 same = np.allclose(known, row, rtol=_SAME, atol=_SAME)
@@ -414,6 +423,23 @@ def plan_transfer(
         tuple(left),
         tuple(doubts),
     )
+
+
+def _described(
+    describe: Describe, descriptions: Sequence[ClassDescription]
+) -> list[NDArray[np.float64] | DataError]:
+    """Return the vector of each description, or what is wrong with it.
+
+    They are made together, since an encoder is faster so; around a mistake in ever smaller parts.
+    """
+    try:
+        return list(describe(descriptions)) if descriptions else []
+    except DataError as error:
+        if len(descriptions) == 1:
+            return [error]
+        half = len(descriptions) // 2
+        parts = descriptions[:half], descriptions[half:]
+        return [row for part in parts for row in _described(describe, part)]
 
 
 def _vectors(model: GZSLClassifier, entries: Iterable[ClassEntry]) -> dict[Any, Any]:
