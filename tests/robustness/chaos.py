@@ -158,7 +158,11 @@ def _check(model: Path, database: str, clients: list[Changer], count: Count) -> 
     replayed, _ = replay(ClassTable(), log)
     revisions = sorted({event.revision for event in log})
     whole = revisions == list(range(1, state.revision + 1))
-    if not whole or replayed.classes.keys() != state.classes.keys():
+    same = replayed.classes.keys() == state.classes.keys() and all(
+        replayed.classes[name].same_as(entry) for name, entry in state.classes.items()
+    )
+    counts = {event.entry.name: event.n_examples for event in log}  # after the last of each
+    if not whole or not same or any(counts[name] != growth[name] for name in growth):
         count.half_applied += 1
 
 

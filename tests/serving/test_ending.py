@@ -192,17 +192,21 @@ def test_a_service_whose_first_worker_cannot_start_ends_with_one_sentence(digits
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
 def test_a_first_worker_that_is_killed_while_it_starts_is_replaced(digits_folder):
     command = [*HGKT, "serve", "--model", digits_folder, "--port", 0, "--workers", 2]
-    with subprocess.Popen(
+    process = subprocess.Popen(
         list(map(str, command)), stdout=subprocess.PIPE, text=True, env=ENVIRONMENT
-    ) as process:
-        worker = ""
-        while not worker and process.poll() is None:
+    )
+    try:
+        workers = []
+        while not workers and process.poll() is None:
             listed = ["ps", "-o", "pid=", "--ppid", str(process.pid)]
-            worker = subprocess.run(listed, capture_output=True, text=True).stdout.strip()
-        os.kill(int(worker), signal.SIGKILL)
+            workers = subprocess.run(listed, capture_output=True, text=True).stdout.split()
+        os.kill(int(workers[0]), signal.SIGKILL)
         assert "serving" in process.stdout.readline()
         process.terminate()
-        assert process.wait(60) == 0
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+    finally:
+        process.kill()
 
 
 def test_workers_die_with_their_parent_and_its_folder_is_swept(digits_folder, serve, place):

@@ -75,18 +75,26 @@ def load_samples(model: Any, name: str, root: Path | None = None) -> list[Sample
 
 
 def spread(labels: NDArray[np.intp], rows: NDArray[np.intp], n: int) -> list[int]:
-    """Choose `n` of `rows`, or all where there are fewer, at equal steps from class to class.
+    """Choose `n` of `rows`, evenly over classes and, within a class, over its rows.
 
     Examples
     --------
     >>> spread(np.array([0, 0, 0, 1, 1, 1]), np.array([0, 1, 2, 3, 4, 5]), 4)
     [0, 2, 3, 5]
     """
-    if not len(rows):
+    codes = np.unique(labels[rows])
+    if not len(codes) or n < 1:
         return []
-    ordered = rows[np.lexsort((rows, labels[rows]))]
-    places = np.linspace(0, len(rows) - 1, min(n, len(rows))).round().astype(int)
-    return ordered[places].tolist()
+    if len(codes) > n:
+        codes = codes[np.linspace(0, len(codes) - 1, n).round().astype(int)]
+    share, more = divmod(n, len(codes))
+    chosen: list[int] = []
+    for position, code in enumerate(codes):
+        own = np.sort(rows[labels[rows] == code])
+        wanted = min(share + (position < more), len(own))
+        places = np.linspace(0, len(own) - 1, wanted).round().astype(int)
+        chosen.extend(own[places].tolist())
+    return chosen
 
 
 def pixel_thumbnail(features: NDArray[np.float32], height: int, width: int, maximum: float) -> str:
