@@ -86,17 +86,28 @@ class Claim:
             if level is None or not ran:
                 continue
             best = max(ran, key=lambda label: ran[label])
-            low = high = difference = level - ran[best]
-            records = outcome.by_seed(own), outcome.by_seed(rivals[best])
-            if (paired := difference_of(*records, self.metric)) is not None:
-                low, high = paired.low, paired.high
-            gap, *ends = (number_text(n, "+.1f") for n in (difference, low, high))
+            low, high = _bounds(outcome, own, rivals[best], self.metric)
+            gap, *ends = (number_text(n, "+.1f") for n in (level - ran[best], low, high))
             within = f" ({' to '.join(ends)})" if low < high else ""
             lines.append(
                 f"{data.name}: {level:.1f} against {ran[best]:.1f} of {best}, {gap}{within}"
             )
             verdicts["yes" if low > 0 else "no" if high < 0 else "undecided"].append(data.name)
         return Judgement(self.sentence, self.paper, tuple(lines), _verdict(verdicts))
+
+
+def _bounds(outcome: Outcome, first: Slot, second: Slot, metric: str) -> tuple[float, float]:
+    """Return the bounds of the difference: paired, or by the deviations where nothing is to pair.
+
+    Records without accuracies per class cannot be paired.
+    """
+    paired = difference_of(outcome.by_seed(first), outcome.by_seed(second), metric)
+    if paired is not None:
+        return paired.low, paired.high
+    ours, theirs = (outcome.value(slot, _PATHS[metric]) for slot in (first, second))
+    difference = (ours.mean or 0.0) - (theirs.mean or 0.0)
+    spread = max(ours.deviation or 0.0, theirs.deviation or 0.0)
+    return difference - spread, difference + spread
 
 
 def _verdict(verdicts: Mapping[str, Sequence[str]]) -> str:
