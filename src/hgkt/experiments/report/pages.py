@@ -95,6 +95,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
+    environment.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     environment.filters |= {
         "at": lambda place, items: items[place],
         "positions": lambda places, wanted: {i for i, at in enumerate(places) if at in wanted},
