@@ -218,11 +218,8 @@ def pull(
             table = source.table()
         edition = Edition.load(loaded, table)
         edition.model.save(target)
-    identity, n_classes, n_added = (
-        model_identity(edition.model),
-        len(edition.names),
-        edition.n_added,
-    )
+    identity = model_identity(edition.model)
+    n_classes, n_added = len(edition.names), edition.n_added
     document = {
         "model": target,
         "revision": table.revision,

@@ -32,11 +32,8 @@ _REGS: tuple[float, ...] = (1e-2, 1e-3)
 
 
 def _plan_barycenters(context: Context) -> Plan:
-    sizes, params, regs = (
-        {"n_classes": 8, "n_instances": 25, "max_iter": 200, "work": 4e9},
-        {},
-        _REGS,
-    )
+    sizes: dict[str, Any] = {"n_classes": 8, "n_instances": 25, "max_iter": 200, "work": 4e9}
+    params, regs = {}, _REGS
     if context.quick:
         sizes = {"n_classes": 3, "n_instances": 12, "max_iter": 60, "work": 5e7}
         params, regs = {"n_steps": 50}, _REGS[:1]
